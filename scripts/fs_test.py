@@ -225,6 +225,13 @@ def metadata(here):
     with open(path, "ab") as file:
         file.write(b"more")
     assert path.stat().st_mtime_ns > before and path.stat().st_size == 14
+    # The kernel and the mount may go by two clocks.
+    for number in range(20):
+        (made := here / f"made-{number}").touch()
+        (written := here / "written").write_bytes(b"x")
+        assert written.stat().st_mtime_ns >= made.stat().st_mtime_ns, "what is written later looks no older"
+        made.unlink()
+    written.unlink()
 
     os.setxattr(path, "user.color", b"red")
     assert os.getxattr(path, "user.color") == b"red" and os.listxattr(path) == ["user.color"]
@@ -716,6 +723,14 @@ def of_a_cluster(tyr, work, arguments):
             refuses(errno.EAGAIN, fcntl.flock, files[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)
             for file in files:
+                os.close(file)
+        with Mount(tyr, f"{url}/files", one) as here, Mount(tyr, f"{url}/files", two, "--read-only") as there:
+            written, read = os.open(here / "locked", os.O_RDWR), os.open(there / "locked", os.O_RDONLY)
+            fcntl.lockf(written, fcntl.LOCK_EX)
+            # Who changes nothing has locks of his own, which nobody need note.
+            fcntl.lockf(read, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(read, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            for file in (written, read):
                 os.close(file)
         flat_mounts_are_right(tyr, Mount, url, one, [[], ["--alone"], ["--attr-cache", "60"]])
         stays_mounted(tyr, f"{url}/files", one)

@@ -248,6 +248,10 @@ fn a_quota_refuses_growth_and_nothing_else() {
         let punch = |transaction: &mut Transaction| transaction.punch(&files, "a", 1 << 40..1 << 41).unwrap();
         assert!(ends(8192, &punch).unwrap());
         assert_eq!(kind(ends(8193, &punch)), ErrorKind::Full);
+        let delete = |transaction: &mut Transaction| transaction.delete(&files, "b").unwrap();
+        files.create("b").unwrap();
+        assert_eq!(kind(ends(8193, &delete)), ErrorKind::Full);
+        assert!(ends(8192, &delete).unwrap());
         let writes = |transaction: &mut Transaction| transaction.write(&files, "a", 0, b"x").unwrap();
         assert_eq!(kind(ends(1, &writes)), ErrorKind::Full);
         store.alter_keyspace("files", quota(None)).unwrap();

@@ -16,7 +16,7 @@ use crate::{
     change::Changes,
     errno::{Errno, Error, Result, Stop},
     file::{File, check_range},
-    filesystem::{Filesystem, ROOT_NUMBER, gone, transact},
+    filesystem::{FORMAT, Filesystem, ROOT_NUMBER, gone, transact},
     inode::{CHANGED, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_mode, encode_time},
     listing::Entry,
     namespace::{New, is_directory, no_directory_but_file, no_name},
@@ -76,6 +76,19 @@ impl Flat {
         }
     }
 
+    /// The key of a file that is to be made, or renamed to. Fails with [`Errno::EINVAL`] for the one by which a keyspace says that it holds a file system: nobody
+    /// could open it as flat files after that.
+    fn new_site(self, directory: &Site, name: &[u8]) -> Result<Site> {
+        self.check_new(name)?;
+        let site = self.short_site(directory, name)?;
+        match site.key() == FORMAT.as_bytes() {
+            true => Err(Errno::EINVAL.because(
+                "a keyspace with something of this name would be taken for a file system that is not flat",
+            )),
+            false => Ok(site),
+        }
+    }
+
     /// What all keys below a directory begin with.
     fn prefix(self, directory: &Site) -> Vec<u8> {
         match directory.key() {
@@ -124,7 +137,7 @@ impl Filesystem {
     ///
     /// Fails with [`Errno::EINVAL`] if it holds a file system.
     pub async fn open_flat(store: &Store, keyspace: &Keyspace, flat: Flat) -> Result<Filesystem> {
-        if keyspace.exists(crate::filesystem::FORMAT).await? {
+        if keyspace.exists(FORMAT).await? {
             let name = keyspace.name();
             return Err(
                 Errno::EINVAL.because(format!("keyspace '{name}' holds a file system, which is not flat"))
@@ -253,7 +266,8 @@ impl Filesystem {
         if new.kind != Kind::File {
             return Err(Errno::EPERM.because("a flat keyspace has regular files only"));
         }
-        let now = Timestamp::now();
+        let site = flat.new_site(&directory.site, name)?;
+        let now = new.made.unwrap_or_else(Timestamp::now);
         let made = Metadata {
             mode: new.mode & MODE_MASK & !(new.umask & 0o777),
             uid: new.uid,
@@ -371,11 +385,10 @@ impl Filesystem {
         over: Over,
     ) -> Result<()> {
         let old = flat.short_site(&from.directory.site, from.name)?;
-        let new = flat.short_site(&to.directory.site, to.name)?;
         if !flat.has(from.name) {
             return Err(no_name());
         }
-        flat.check_new(to.name)?;
+        let new = flat.new_site(&to.directory.site, to.name)?;
         if self.flat_file(&old).await?.is_none() {
             return Err(match self.flat_has_directory(flat, &old).await? {
                 true => {

@@ -52,6 +52,10 @@ struct State {
     beats: u64,
     /// What this guest says of orphans and departures. That stays true, so it is said again until there is something newer.
     seen: Seen,
+    /// As much of that as takes no more room than what it said last.
+    short: Seen,
+    /// How many bytes that had.
+    said_size: usize,
     /// What others have said.
     words: Words,
     /// What was recorded last, until the thread that listens takes it.
@@ -126,6 +130,11 @@ impl Seen {
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
+    /// How many orphans and departures can be said to be held in so many bytes.
+    fn held_max(size: usize) -> usize {
+        (size / 8).saturating_sub(3)
+    }
+
     fn decode(bytes: &[u8]) -> Seen {
         let mut words = bytes
             .chunks_exact(8)
@@ -179,7 +188,9 @@ impl Filesystem {
             self.begin(2, "tyr-fs-mover", async |filesystem| drop(filesystem.act().await))?;
         }
         let mut state = guest.state.lock();
-        (state.me, state.seen) = (Some(Me { number, heard: began }), Seen::default());
+        state.me = Some(Me { number, heard: began });
+        (state.seen, state.short) = (Seen::default(), Seen::default());
+        state.said_size = SAID_LEAST;
         Ok(number)
     }
 
@@ -327,11 +338,15 @@ impl Filesystem {
         let me = self.inner.guest.state.lock().me.map(|me| me.number);
         let mut said = Vec::new();
         if let Some(me) = me {
-            let (until, held) = self.held(me, &orphans);
-            let seen = Seen { beat: 0, round: orphans.round, until, held };
+            let said_size = self.inner.guest.state.lock().said_size;
+            let seen = self.seen(me, &orphans, HELD_MAX);
+            let short = match Seen::held_max(said_size) {
+                most if seen.held.len() > most => self.seen(me, &orphans, most),
+                _ => seen.clone(),
+            };
             let mut state = self.inner.guest.state.lock();
             if state.me.is_some_and(|now| now.number == me) {
-                state.seen = seen.clone();
+                (state.seen, state.short) = (seen.clone(), short);
             }
             said.push(Said { guest: me, seen });
         }
@@ -377,9 +392,15 @@ impl Filesystem {
         guests.iter().copied().zip(words).collect()
     }
 
-    /// Of what is recorded, that which is open here, and departures that this guest waits for; up to where there is room to say so. It says nothing of what
+    /// What this guest has to say of what is recorded, if it can say of so many that it holds them.
+    fn seen(&self, me: u64, orphans: &Orphans, most: usize) -> Seen {
+        let (until, held) = self.held(me, orphans, most);
+        Seen { beat: 0, round: orphans.round, until, held }
+    }
+
+    /// Of what is recorded, that which is open here, and departures that this guest waits for; up to where there is room to say so, of so many. It says nothing of what
     /// is recorded after that, which waits.
-    fn held(&self, me: u64, orphans: &Orphans) -> (u64, BTreeSet<u64>) {
+    fn held(&self, me: u64, orphans: &Orphans, most: usize) -> (u64, BTreeSet<u64>) {
         let is_held = |record: &Inode| match Departure::decode(record) {
             Some(departure) if departure.mover == me => self.inner.strays.awaits(departure),
             Some(departure) => self.inner.uses.contains(departure.inode),
@@ -388,7 +409,7 @@ impl Filesystem {
         let (mut until, mut held) = (0, BTreeSet::new());
         for (end, record) in &orphans.records {
             if is_held(record) {
-                if held.len() == HELD_MAX {
+                if held.len() == most {
                     return (until, held);
                 }
                 held.insert(record.number);
@@ -425,21 +446,30 @@ impl Filesystem {
         self.tend(PATIENCE).await
     }
 
-    /// Says that this guest is there, and again what it said last. Fails with [`Errno::ESTALE`] if it is none any more.
+    /// Says that this guest is there, and what it has to say; where there is no room for that, as much as takes no more than what it said last: whoever says nothing is taken for
+    /// dead. Fails with [`Errno::ESTALE`] if it is none any more.
     async fn beat(&self, number: u64) -> Result<()> {
-        let seen = {
+        let (whole, short) = {
             let mut state = self.inner.guest.state.lock();
             state.beats += 1;
-            Seen { beat: state.beats, ..state.seen.clone() }
+            let value = |seen: &Seen| Seen { beat: state.beats, ..seen.clone() }.encode();
+            (value(&state.seen), value(&state.short))
         };
-        let value = seen.encode();
         let began = now();
-        let told = self.keyspace().set_attribute(key(number), SEEN, Some(&value)).await;
+        let (mut told, mut said_size) = (self.tell(number, &whole).await, whole.len());
+        // The store is full, or what waits for locks has filled the blob.
+        let has_no_room =
+            |error: &tyr_client::Error| matches!(error.kind(), ErrorKind::Full | ErrorKind::Invalid);
+        if short.len() < whole.len() && told.as_ref().is_err_and(has_no_room) {
+            (told, said_size) = (self.tell(number, &short).await, short.len());
+        }
         let mut state = self.inner.guest.state.lock();
         match told {
             Ok(()) => {
+                let state = &mut *state;
                 if let Some(me) = state.me.as_mut().filter(|me| me.number == number) {
                     me.heard = me.heard.max(began);
+                    state.said_size = said_size;
                 }
                 Ok(())
             }
@@ -447,8 +477,18 @@ impl Filesystem {
                 state.me.take_if(|me| me.number == number);
                 Err(gone())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if has_no_room(&error) {
+                    // Another beat, at the same time, may have said less.
+                    state.said_size = SAID_LEAST;
+                }
+                Err(error.into())
+            }
         }
+    }
+
+    async fn tell(&self, number: u64, value: &[u8]) -> tyr_client::Result<()> {
+        self.keyspace().set_attribute(key(number), SEEN, Some(value)).await
     }
 
     /// Fails with [`Errno::ESTALE`] if this client is not the guest any more that it was.
@@ -608,6 +648,8 @@ const HEEDS_MARKS: &[u8] = b"m";
 const HELD_MAX: usize = 4096;
 /// What a guest says has so many words of eight bytes, or a multiple of that.
 const SAID_WORDS: usize = 64;
+/// The fewest bytes that a guest says.
+const SAID_LEAST: usize = 8 * SAID_WORDS;
 /// What a guest says, as an attribute of its blob.
 const SEEN: &str = "seen";
 

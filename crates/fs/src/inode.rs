@@ -98,6 +98,12 @@ impl Timestamp {
         SystemTime::now().into()
     }
 
+    /// Now, by the clock by which the kernel of this machine sets times itself: it is behind the other one by up to some milliseconds, and does not tell apart what happens within these.
+    pub fn of_kernel() -> Self {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        Timestamp { seconds: time.tv_sec, nanoseconds: time.tv_nsec.try_into().unwrap_or(0) }
+    }
+
     fn encode(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&self.seconds.to_le_bytes());

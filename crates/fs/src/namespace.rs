@@ -37,12 +37,14 @@ pub struct New {
     pub target: Option<Vec<u8>>,
     /// What a regular file holds from the beginning.
     pub content: Vec<u8>,
+    /// When it is made, if that is not to be found out when it is.
+    pub made: Option<Timestamp>,
 }
 
 impl New {
     /// A thing of this kind with these permissions, which belongs to the superuser.
     pub fn of(kind: Kind, mode: u32) -> Self {
-        New { kind, mode, umask: 0, uid: 0, gid: 0, device: 0, target: None, content: Vec::new() }
+        New { kind, mode, umask: 0, uid: 0, gid: 0, device: 0, target: None, content: Vec::new(), made: None }
     }
 
     /// The same, without permissions that a process does not give.
@@ -207,7 +209,7 @@ impl Filesystem {
                 mode |= libc::S_ISGID;
             }
         }
-        let now = Timestamp::now();
+        let now = new.made.unwrap_or_else(Timestamp::now);
         let (parent, content) = match new.kind {
             Kind::Directory => (Some(directory), listing::empty()),
             Kind::File => (None, new.content.clone()),
@@ -376,6 +378,8 @@ impl Filesystem {
         if links > 1 {
             cell.set(LINKS, Some(encode_links(links - 1)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+            // If it lies in this name's own site, nothing of that goes.
+            self.make_room(transaction, inode).await?;
             return Ok(before);
         }
         // Somebody is opening or removing it at this moment: a little later it is known how that ended.
@@ -388,13 +392,18 @@ impl Filesystem {
         if self.may_be_open(transaction, inode).await? {
             cell.set(LINKS, Some(encode_links(0)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
-            // There is nothing so far behind. It says that this makes room, if not at once: it is to go on where there is none.
-            transaction.punch(self.keyspace(), &inode.site, SIZE_MAX - 1..SIZE_MAX).await?;
+            self.make_room(transaction, inode).await?;
             orphans::note(transaction, self.keyspace(), inode).await?;
         } else {
             cell.drop_inode();
         }
         Ok(before)
+    }
+
+    /// Has a transaction that takes a name from an inode count as one that makes room, which it does in the end: it is to go on where there is none.
+    async fn make_room(&self, transaction: &mut Transaction, inode: &Inode) -> Result<(), Stop> {
+        // There is nothing so far behind.
+        Ok(transaction.punch(self.keyspace(), &inode.site, SIZE_MAX - 1..SIZE_MAX).await?)
     }
 
     /// What is in a directory, at one moment, in the order of the names' bytes. Empty if it was removed.

@@ -43,7 +43,7 @@ impl Shared {
     ) -> Result<(File, Metadata)> {
         let (directory, name) = (self.known.get(parent)?, name.as_bytes());
         loop {
-            match self.filesystem.make_file(&directory, name, new).await {
+            match self.filesystem.make_file(&directory, name, &self.made_now(new)).await {
                 Err(error) if error.errno() == Errno::EEXIST && flags & libc::O_EXCL == 0 => {}
                 result => return result,
             }

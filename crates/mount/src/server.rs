@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tyr_fs::{Changes, Errno, File, Filesystem, Inode, Kind, Metadata, New};
 
 use crate::{
-    Settings, Sharing, WholeFileLocks,
+    Access, Settings, Sharing, WholeFileLocks,
     access_log::{Idle, Reader},
     attributes::timestamp,
     call::Call,
@@ -96,7 +96,6 @@ impl fuser::Filesystem for Server {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let mut wanted = vec![
             InitFlags::FUSE_ASYNC_READ,
-            InitFlags::FUSE_POSIX_LOCKS,
             InitFlags::FUSE_ATOMIC_O_TRUNC,
             InitFlags::FUSE_BIG_WRITES,
             InitFlags::FUSE_DO_READDIRPLUS,
@@ -113,6 +112,10 @@ impl fuser::Filesystem for Server {
         if self.shared.filesystem.obeys_acls() {
             // In a directory with a default list no umask counts.
             wanted.extend([InitFlags::FUSE_POSIX_ACL, InitFlags::FUSE_DONT_MASK]);
+        }
+        // Who changes nothing has locks of his own: one that others see is written to the store, which may have no room for it, or deny it.
+        if self.shared.settings.access == Access::ReadWrite {
+            wanted.push(InitFlags::FUSE_POSIX_LOCKS);
         }
         if self.shared.settings.whole_file_locks == WholeFileLocks::Everywhere {
             wanted.push(InitFlags::FUSE_FLOCK_LOCKS);

@@ -14,7 +14,7 @@ use std::{
 use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry, Request};
 use tyr_fs::{
     Caller, Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Owed, Put, Renamed, Result,
-    Which, site::Site,
+    Timestamp, Which, site::Site,
 };
 
 use crate::{
@@ -243,7 +243,14 @@ impl Shared {
 
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {
         self.refuse_own(parent, name)?;
-        self.filesystem.make(&self.known.get(parent.0)?, name.as_bytes(), new).await
+        self.filesystem.make(&self.known.get(parent.0)?, name.as_bytes(), &self.made_now(new)).await
+    }
+
+    /// What is made now. Where the kernel writes back it sets the times of what is written itself, by a clock that is behind: what is made goes by that as well, or it would look newer than
+    /// what is written after it.
+    pub fn made_now(&self, new: &New) -> New {
+        let made = self.writes_back.load(Ordering::Relaxed).then(Timestamp::of_kernel);
+        New { made, ..new.clone() }
     }
 
     pub async fn unlink(&self, parent: INodeNo, name: &OsStr) -> Result<()> {

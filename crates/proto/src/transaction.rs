@@ -345,10 +345,17 @@ impl Plan {
     }
 
     /// Whether what it does to some of its heads, those of a stop, is taken though there is no room: what [makes room](Plan::makes_room) may note elsewhere that
-    /// it does, in up to [`BESIDE_MAX`] bytes. Else a file could not be removed from a full file system, which notes in the directory that it is gone.
+    /// it does, in up to [`BESIDE_MAX`] bytes. Else a file could not be removed from a full file system, which notes in the directory that it is gone. So may what
+    /// only cuts blobs, in their attributes: a file system notes there when a file was cut, and that there are holes.
     pub fn only_notes(&self, stop: Range<usize>) -> bool {
         let taken = || self.heads[stop].iter().fold(0, |sum: u64, head| sum.saturating_add(head.taken()));
-        self.makes_room() && taken() <= BESIDE_MAX
+        (self.makes_room() || self.only_cuts()) && taken() <= BESIDE_MAX
+    }
+
+    /// Whether it cuts off the end of blobs or punches holes in them, and changes nothing else but their attributes.
+    fn only_cuts(&self) -> bool {
+        let mut written = self.heads.iter().filter(|head| !head.only_reads()).peekable();
+        written.peek().is_some() && written.all(HeadPlan::only_cuts)
     }
 
     /// The same without the payload of some heads, given in order, which count as if it was staged.
@@ -537,6 +544,15 @@ impl HeadPlan {
             operation.written() > 0 || matches!(operation, Operation::Truncate { .. })
         };
         self.operations.iter().any(takes_away) && !self.operations.iter().any(writes)
+    }
+
+    /// Whether it cuts off the blob's end or punches holes in it, and does nothing else but set attributes. What deletes it is none: an attribute would begin another blob.
+    fn only_cuts(&self) -> bool {
+        let cuts =
+            |operation: &Operation| matches!(operation, Operation::Truncate { .. } | Operation::Punch { .. });
+        let notes = |operation: &Operation| matches!(operation, Operation::SetAttribute { .. });
+        self.operations.iter().any(cuts)
+            && self.operations.iter().all(|operation| cuts(operation) || notes(operation))
     }
 
     /// How many bytes of room it takes for this blob: what it writes, its attributes, and its key if it is created.

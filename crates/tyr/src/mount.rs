@@ -47,7 +47,7 @@ pub struct Mount {
     /// Whether it was started by one that does not wait for it.
     #[arg(long, hide = true)]
     in_background: bool,
-    /// Change nothing.
+    /// Change nothing. Others do not see its locks then, nor it theirs.
     #[arg(long)]
     read_only: bool,
     /// A directory of the file system that is mounted in place of all of it.

@@ -276,8 +276,10 @@ struct Plan<'a> {
 
 /// Whether steps delete a blob or punch holes in it, and write nothing.
 fn only_take_away(steps: &[Step]) -> bool {
-    let writes = |step: &Step| {
-        matches!(step, Step::Write(_) | Step::Append { .. } | Step::Truncate(_) | Step::Transform { .. })
+    let writes = |step: &Step| match step {
+        // Without bytes it stands before what deletes the blob.
+        Step::Write(pieces) => pieces.end() > 0,
+        _ => matches!(step, Step::Append { .. } | Step::Truncate(_) | Step::Transform { .. }),
     };
     let takes_away = |step: &Step| matches!(step, Step::Delete | Step::Punch(_));
     steps.iter().any(takes_away) && !steps.iter().any(writes)

@@ -78,11 +78,11 @@ fn who_holds_more_than_there_is_room_to_say_lets_go_of_nothing_after_that() {
     };
     let last = 1000 + HELD_MAX as u64;
     let mut orphans = Orphans { round: 3, end: 10 * last, records: (1000..last).map(record).collect() };
-    let (until, held) = here.held(1, &orphans);
+    let (until, held) = here.held(1, &orphans, HELD_MAX);
     assert_eq!((until, held.len()), (10 * last, HELD_MAX));
     orphans.records.extend((last..last + 100).map(record));
     orphans.end = 10 * (last + 100);
-    let (until, held) = here.held(1, &orphans);
+    let (until, held) = here.held(1, &orphans, HELD_MAX);
     assert_eq!((until, held.len()), (10 * (last - 1), HELD_MAX));
     let said = Said { guest: 1, seen: Seen { beat: 1, round: 3, until, held } };
     let is_let_go = |number| crate::orphans::is_let_go(&orphans, [&said], 10 * number, number);
@@ -93,7 +93,7 @@ fn who_holds_more_than_there_is_room_to_say_lets_go_of_nothing_after_that() {
     block_on(here.keyspace().set_attribute(key(me), SEEN, Some(&value))).unwrap();
     // Once the first ones are let go of, the others are told of.
     (1000..1200).for_each(|number| assert!(here.inner.uses.remove(number)));
-    let (until, held) = here.held(1, &orphans);
+    let (until, held) = here.held(1, &orphans, HELD_MAX);
     assert_eq!((until, held.len()), (orphans.end, HELD_MAX - 100));
 }
 
@@ -128,6 +128,53 @@ fn who_cannot_read_what_is_recorded_says_again_what_it_said_last() {
     block_on(here.keyspace().delete(crate::orphans::ORPHANS)).unwrap();
     block_on(here.speak(Duration::MAX)).unwrap_err();
     assert_eq!(said(), Seen { beat: before.beat + 1, ..before });
+}
+
+#[test]
+fn who_has_no_room_to_say_all_that_it_holds_says_as_much_as_it_said_last() {
+    let place = tempfile::tempdir().unwrap();
+    let ([here, _], _file) = silent(&place);
+    let said = || {
+        let value = block_on(here.keyspace().attribute(key(me(&here)), SEEN)).unwrap().unwrap();
+        (value.len(), Seen::decode(&value))
+    };
+    assert_eq!(said().0, SAID_LEAST);
+    let most = Seen::held_max(SAID_LEAST);
+    let new = New::of(Kind::File, 0o644);
+    let open: Vec<File> = (0..most + 9)
+        .map(|number| {
+            let name = format!("held{number}");
+            let (file, _) = block_on(here.make_file(&here.root(), name.as_bytes(), &new)).unwrap();
+            block_on(here.unlink(&here.root(), name.as_bytes())).unwrap();
+            file
+        })
+        .collect();
+    let mut filled = 0;
+    for size in [4096, 256, 16, 0] {
+        let fill = |count| {
+            let name = format!("filled {count}");
+            block_on(here.keyspace().set_attribute(key(me(&here)), &name, Some(&vec![0; size])))
+        };
+        while fill(filled).is_ok() {
+            filled += 1;
+        }
+    }
+    let orphans = block_on(here.orphans(here.keyspace())).unwrap();
+    for _ in 0..2 {
+        block_on(here.speak(Duration::MAX)).unwrap();
+        let (size, word) = said();
+        assert_eq!((Seen::held_max(size), word.held.len()), (most, most));
+        assert_eq!(word.until, orphans.records[most - 1].0, "of what comes after that it says nothing");
+        assert!(here.is_surely_guest(me(&here)).unwrap());
+    }
+    block_on(open[0].confirm()).unwrap();
+    // Once there is room it says all of it, and with less to say it takes less.
+    block_on(here.keyspace().set_attribute(key(me(&here)), "filled 0", None)).unwrap();
+    block_on(here.speak(Duration::MAX)).unwrap();
+    assert_eq!((said().1.until, said().1.held.len()), (orphans.end, most + 9));
+    drop(open);
+    block_on(here.speak(Duration::MAX)).unwrap();
+    assert_eq!((Seen::held_max(said().0), said().1.held.len()), (most, 0));
 }
 
 #[test]

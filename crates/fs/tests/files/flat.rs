@@ -195,6 +195,32 @@ fn a_file_system_is_not_flat() {
 }
 
 #[test]
+fn no_file_is_made_that_would_have_the_keyspace_taken_for_a_file_system() {
+    for flat in [Flat::Slashes, Flat::Underscores] {
+        let place = Place::new();
+        let view = place.view(flat);
+        let (files, root) = (view.filesystem().clone(), view.filesystem().root());
+        block_on(view.put("/file", b"content")).unwrap();
+        let file = New::of(Kind::File, 0o644);
+        for errno in [
+            fails(block_on(files.make(&root, b"!format", &file))),
+            fails(block_on(files.make_file(&root, b"!format", &file))),
+            fails(block_on(view.open("/!format", How::CREATE))),
+            fails(block_on(view.open("/x/../!format", How::NEW))),
+            fails(block_on(view.put("/!format", b"tyr-fs 1\n"))),
+            fails(block_on(view.rename("/file", "/!format"))),
+        ] {
+            assert_eq!(errno, Errno::EINVAL);
+        }
+        assert_eq!(place.keys(), ["file"]);
+        block_on(Filesystem::open_flat(&place.store, &place.keyspace, flat)).unwrap();
+        // Elsewhere it is a name as others are.
+        block_on(view.put("/x/!format", b"content")).unwrap();
+        assert_eq!(place.keys().len(), 2);
+    }
+}
+
+#[test]
 fn a_listing_passes_over_what_lies_deeper() {
     let place = Place::new();
     let view = place.view(Flat::Slashes);

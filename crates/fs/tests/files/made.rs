@@ -21,6 +21,22 @@ fn what_is_made_is_told_as_it_is_found() {
 }
 
 #[test]
+fn what_is_made_is_as_old_as_who_makes_it_says() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let before = Timestamp::now();
+    let made = Timestamp { seconds: before.seconds - 7, nanoseconds: 1 };
+    let new = New { made: Some(made), ..New::of(Kind::File, 0o644) };
+    let told = block_on(files.make(&files.root(), b"made", &new)).unwrap();
+    assert_eq!([told.accessed, told.modified, told.changed], [made; 3]);
+    let directory = block_on(files.metadata(&files.root())).unwrap();
+    assert!(directory.modified >= before, "that changes now");
+    let coarse = Timestamp::of_kernel();
+    assert!(coarse <= Timestamp::now() && coarse.seconds >= before.seconds - 1);
+}
+
+#[test]
 fn what_is_replaced_is_told_as_it_was() {
     let place = tempfile::tempdir().unwrap();
     let store = block_on(Store::open(place.path())).unwrap();

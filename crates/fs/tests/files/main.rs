@@ -6,6 +6,7 @@ mod acls;
 mod chance;
 mod flat;
 mod flat_model;
+mod full;
 mod guests;
 mod holes;
 mod locks;

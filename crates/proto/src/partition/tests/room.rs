@@ -163,6 +163,33 @@ fn what_makes_room_notes_little_in_all_and_attributes_and_keys_count() {
 }
 
 #[test]
+fn what_cuts_a_blob_says_so_in_its_attributes() {
+    let mut served = Served::new();
+    let attribute = |name: &str, size: Option<usize>| Operation::SetAttribute {
+        name: name.into(),
+        value: size.map(|size| alloc::vec![1; size].into()),
+    };
+    let (truncate, punch) = (Operation::Truncate { size: 0 }, Operation::Punch { offset: 0, length: 1 });
+    assert_eq!(served.ends(&[("x", &[served::append(4000)])]), DONE);
+    assert_eq!(served.does("y", Operation::Create), DONE);
+    served.router.handle_room(true);
+    assert_eq!(served.does("x", attribute("cut", Some(12))), FULL, "it cuts nothing");
+    let notes = [attribute("cut", Some(12)), attribute("holes", None), attribute("holes", Some(0))];
+    let both: [(&str, &[Operation]); 2] = [("x", core::slice::from_ref(&truncate)), ("y", &notes)];
+    assert_eq!(served.ends(&both), FULL, "the other one is not cut");
+    for cut in [&truncate, &punch] {
+        let operations = [core::slice::from_ref(cut), &notes].concat();
+        assert_eq!(served.ends(&[("x", &operations)]), DONE);
+        assert_eq!(served.ends(&[("x", &operations), ("y", &[])]), DONE, "the other one is only looked at");
+        assert_eq!(served.ends(&[("none", &operations)]), Some(Outcome::Refused(Refusal::NotFound)));
+        let long = [cut.clone(), attribute("long", Some(9000))];
+        assert_eq!(served.ends(&[("x", &long)]), FULL);
+        assert_eq!(served.ends(&[("x", &[cut.clone(), served::append(1)])]), FULL);
+    }
+    assert_eq!(served.ends(&[("x", &[Operation::Delete, attribute("new", Some(12))])]), FULL);
+}
+
+#[test]
 fn a_refusal_at_a_later_stop_keeps_no_payload() {
     let mut router = primary_of(&keyspace(2));
     router.handle_configuration(Time(0), true, partition(1), configuration(2, &[ME], &[]));
