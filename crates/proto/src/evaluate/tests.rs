@@ -128,7 +128,7 @@ fn evaluated(operations: Vec<Operation>) -> Evaluation {
 /// A byte in each of so many chunks.
 fn writes(chunks: u64) -> impl Iterator<Item = Operation> {
     let size = KeyspaceSettings::default().chunk_size;
-    (0..chunks).map(move |chunk| Operation::Write { offset: chunk * u64::from(size), bytes: vec![1].into() })
+    (0..chunks).map(move |chunk| Operation::Write { offset: chunk * size, bytes: vec![1].into() })
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn cuts_of_many_chunks_are_refused_and_not_worked_on_for_a_minute() {
 
 #[test]
 fn transforms_across_chunks_that_look_at_much_are_refused() {
-    let size = u64::from(KeyspaceSettings::default().chunk_size);
+    let size = KeyspaceSettings::default().chunk_size;
     let across = Operation::Transform { offset: size - 4, transform: Transform::add(Operand::U64(1)) };
     let many = |count| (0..count).map(|_| across.clone()).collect::<Vec<Operation>>();
     assert_eq!(evaluated(many(4096)), Evaluation::Refused(Refusal::TooLarge));
