@@ -340,7 +340,7 @@ impl Draft<'_, '_> {
             false => layout.chunk_at(range.end - 1),
         };
         let being_written = self.writes.range(first..=last).map(|(chunk, _)| *chunk);
-        let written: Vec<u64> = self.head.linked_chunks(first..=last).chain(being_written).collect();
+        let written: Vec<u64> = self.head.linked_chunks_of(first..=last).chain(being_written).collect();
         self.take_steps(written.len())?;
         for chunk in written {
             let whole = layout.range_of(chunk);

@@ -5,7 +5,7 @@ use alloc::{
     string::String,
     sync::Arc,
 };
-use core::ops::{Range, RangeBounds};
+use core::ops::{Range, RangeInclusive};
 
 use tyr_types::{ATTRIBUTES_SIZE_MAX, Number};
 
@@ -212,8 +212,13 @@ impl Head {
         self.links.len()
     }
 
-    /// Every chunk of some that was ever numbered.
-    pub fn linked_chunks(&self, chunks: impl RangeBounds<u64>) -> impl Iterator<Item = u64> {
+    /// Every chunk that was ever numbered.
+    pub fn linked_chunks(&self) -> impl Iterator<Item = u64> {
+        self.links.keys().copied()
+    }
+
+    /// Every one of some.
+    pub fn linked_chunks_of(&self, chunks: RangeInclusive<u64>) -> impl Iterator<Item = u64> {
         self.links.range(chunks).map(|(chunk, _)| *chunk)
     }
 

@@ -234,7 +234,7 @@ impl Quiet {
         let primary = self.ring[to_usize(id.index)].replicas[0].node;
         let partition = self.routers[self.thread_of(primary, id)].partition(id);
         let head = partition.and_then(|partition| partition.state().head(blob));
-        head.map_or((0, 0), |head| (head.places().count(), head.linked_chunks(..).count()))
+        head.map_or((0, 0), |head| (head.places().count(), head.linked_chunks().count()))
     }
 
     /// For how long the thread of each shard has worked.

@@ -68,6 +68,8 @@ const SHARED_MIN: usize = 16;
 const INSET_MIN: usize = 16 << 10;
 /// More memory than this, beside that of payload, is taken by no request that a client makes: its transactions have 256 Ki things at most.
 const ROOM_MIN: usize = 32 << 20;
+/// So few values of a collection take about as much room as the collection itself, which is one of another or none.
+const FEW: usize = 2;
 /// As much room as this is made behind bytes that need more than there is.
 const SLACK: usize = 512;
 
@@ -258,8 +260,12 @@ impl<'a> Decoder<'a> {
         Decoder { room: ROOM_MIN + 2 * bytes.len(), ..Decoder::holding(bytes, hold) }
     }
 
-    /// Takes room for some values of a collection.
+    /// Takes room for the values of a collection, but for a few.
+    #[inline]
     pub fn take_room<T>(&mut self, count: usize) -> Result<(), Malformed> {
+        if count <= FEW {
+            return Ok(());
+        }
         let left = self.room.checked_sub(count.saturating_mul(size_of::<T>()));
         self.room = left.ok_or(Malformed("so many values take too much memory"))?;
         Ok(())

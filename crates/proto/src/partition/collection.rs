@@ -222,7 +222,7 @@ impl Partition {
                     keep.dedup();
                     round.kept.insert(blob.clone(), kept);
                 }
-                let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks(..));
+                let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks());
                 for index in chunks {
                     let chunk = ChunkName { blob: blob.clone(), index };
                     let discard = Discard { chunk: chunk.clone(), up_to: *number, keep: keep.clone() };
