@@ -279,6 +279,8 @@ impl Store {
         };
         let mut kept: BTreeSet<KeyspaceId> =
             self.keyspaces.all().iter().map(|keyspace| keyspace.state.id).collect();
+        // Those that the manifest has are what a crash may come back to.
+        kept.extend(checkpoint.manifest.keyspaces.iter().map(|(state, ..)| state.id));
         kept.extend(checkpoint.manifest.garbage.iter().filter_map(of_keyspace));
         kept.extend(self.backlog.lock().all_garbage().filter_map(of_keyspace));
         kept

@@ -129,9 +129,9 @@ impl Manifest {
             return Err(damaged("it does not begin as one"));
         }
         let version = reader.u32()?;
-        if version != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&version) {
             return Err(Error::unavailable(format!(
-                "the store has format version {version}, this program reads version {FORMAT_VERSION}; use a matching release of Týr"
+                "the store has format version {version}, this program reads versions up to {FORMAT_VERSION}; use a matching release of Týr"
             )));
         }
         let (len, checksum) = (reader.u32()? as usize, reader.u32()?);

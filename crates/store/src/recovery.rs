@@ -559,9 +559,10 @@ fn adopt_unnamed(
                 found.headless.push(headless);
                 return Ok(());
             }
-            // What its header said is known of the store.
-            headless.segment.begin_at(0, SegmentHeader::mark_of(&manifest.identity));
-            if kind == SegmentKind::Log && id >= manifest.next_segment && was_settled(&headless.segment)? {
+            if kind == SegmentKind::Log
+                && id >= manifest.next_segment
+                && was_settled(manifest, found, &headless)?
+            {
                 return Err(damaged_header(&headless.segment));
             }
             give_back(disk, segments, &[headless])?;
@@ -585,7 +586,19 @@ fn give_back(disk: &dyn Disk, segments: &Segments, unused: &[Headless]) -> Resul
 }
 
 /// Whether a segment without a header has frames that prove that its first ones, and with them the header, were durable.
-fn was_settled(segment: &Arc<Segment>) -> Result<bool> {
+fn was_settled(manifest: &Manifest, found: &Found, headless: &Headless) -> Result<bool> {
+    // Its header said what marks them: what is known of the store, or nothing if all of the log is of an earlier version.
+    let is_unmarked = found.logs.last_key_value().is_none_or(|(_, newest)| newest.mark() == 0);
+    for mark in std::iter::once(SegmentHeader::mark_of(&manifest.identity)).chain(is_unmarked.then_some(0)) {
+        headless.segment.begin_at(0, mark);
+        if has_settled_frames(&headless.segment)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn has_settled_frames(segment: &Arc<Segment>) -> Result<bool> {
     let mut scan = FrameScan::new(segment.clone());
     let mut first = None;
     while let Scanned::Frame(frame) = scan.next()? {

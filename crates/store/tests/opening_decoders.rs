@@ -19,7 +19,7 @@ use tyr_wire::{
 
 /// The store that the damage is done to.
 fn sound() -> Packed {
-    Packed::parse(include_str!("fixtures/format-1.store"))
+    Packed::parse(include_str!("fixtures/format-2.store"))
 }
 
 /// Does with the store what can be done with it.

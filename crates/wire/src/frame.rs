@@ -31,8 +31,9 @@ pub const RECORD_HEADER_SIZE: usize = 8;
 /// Bytes of a segment's header; frames or payload follow.
 pub const SEGMENT_HEADER_SIZE: usize = 4096;
 
-/// The version of everything a store writes. A store of a later version is refused.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of everything a store writes but its tables. A store of a later version is refused, one of an earlier one is read: since 2 the log's
+/// frames have marks.
+pub const FORMAT_VERSION: u32 = 2;
 
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"TyrF");
 const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"TyrSegmt");
@@ -198,7 +199,7 @@ impl SegmentHeader {
         {
             return None;
         }
-        if reader.u32().ok()? != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&reader.u32().ok()?) {
             return None;
         }
         let store = reader.array().ok()?;

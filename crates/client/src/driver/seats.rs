@@ -182,14 +182,16 @@ impl Seat {
     /// Answers those who have waited too long: at a time, which the protocol's client, who has been told of it, knows as `now`. A
     /// commit that was not sent by then is not sent at all; whether one was, the transaction knows alone.
     pub fn give_up(&mut self, client: &mut Client, now: Time, at: Instant, troubles: impl Fn() -> String) {
-        for (id, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
+        let late: Vec<_> = self.reads.extract_if(.., |_, waiting| waiting.until <= at).collect();
+        // One that is to commit and whose time is over is not sent, though nothing that it reads holds it up any more.
+        self.transaction.handle_tick(client, now);
+        for (id, waiting) in late {
             self.transaction.forget(client, now, id);
             waiting.wants.fail(words::no_answer(&troubles()));
         }
         for asked in self.awaiting.extract_if(.., |asked| asked.is_late(at)) {
             asked.answer(Err(words::unknown(&troubles())));
         }
-        self.transaction.handle_tick(client, now);
         self.settle(client, now, &troubles);
         if let Some(commit) = self.commit.as_mut().filter(|commit| commit.until <= at)
             && let Some(reply) = commit.reply.take()

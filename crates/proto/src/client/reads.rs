@@ -520,12 +520,18 @@ impl Reads {
     pub(super) fn forget(&mut self, client: &mut Client, id: ReadId) {
         let Some(read) = self.reads.remove(&id) else { return };
         read.pieces.keys().for_each(|request| client.forget(*request));
+        let mut of_blob = self.reads.values().filter(|other| other.blob == read.blob);
+        if of_blob.all(|other| other.missing.is_empty())
+            && let Some(view) = self.blobs.get_mut(&read.blob)
+        {
+            view.doubt.take().into_iter().for_each(|doubt| client.let_go(doubt));
+        }
         let is_needless = |view: &View| view.base.is_none() && !view.is_seen;
         if self.reads.values().all(|other| other.blob != read.blob)
             && self.blobs.get(&read.blob).is_some_and(is_needless)
             && let Some(view) = self.blobs.remove(&read.blob)
         {
-            view.look.into_iter().chain(view.doubt).for_each(|look| client.let_go(look));
+            view.look.into_iter().for_each(|look| client.let_go(look));
         }
     }
 

@@ -6,6 +6,7 @@ use std::{
         fs::{PermissionsExt, symlink},
         net::UnixListener,
     },
+    path::Path,
 };
 
 use crate::support::Scratch;
@@ -15,6 +16,10 @@ fn what_is_open_already_is_written_and_not_replaced() {
     let scratch = Scratch::with_keyspace();
     scratch.run_with_input(["blob", "put", "k/a"], "middle").ok();
     for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        // Not all systems have them, and what is none is not to be replaced by a test.
+        if !Path::new(path).is_symlink() {
+            continue;
+        }
         assert_eq!(scratch.run(["blob", "get", "k/a", path]).ok().stdout, b"middle", "{path}");
         let all = scratch.write("all", "head ");
         let end = fs::OpenOptions::new().append(true).open(&all).expect("is there");
